@@ -62,7 +62,7 @@ fn foot(answer: &Ps) -> String {
         out.push_str("no guest was found yet\n");
     }
     host(&mut out, &answer.host);
-    owners(&mut out, &answer.host.owners);
+    owners(&mut out, &answer.host.owners, answer.ksm.gain_bytes.unwrap_or(0));
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
         let _ = writeln!(
@@ -110,15 +110,20 @@ fn own(guest: &GuestRow) -> String {
     if guest.own_measured || guest.own_bytes.is_none() { size } else { format!("~{size}") }
 }
 
-/// Formats the host's memory by owner. Every byte belongs to one owner.
-fn owners(out: &mut String, host: &OwnersRow) {
+/// Formats the host's memory by owner. Every byte belongs to one owner. Memory saved by KSM is in
+/// the rows of several guests, and exists once.
+fn owners(out: &mut String, host: &OwnersRow, saved: u64) {
     let Some(used) = host.used_bytes else { return };
     let _ = writeln!(
         out,
-        "used: {} MiB = guests {} + their hypervisors {} + shared by them {} + compressed {} + \
+        "used: {} MiB = guests {}{} + their hypervisors {} + shared by them {} + compressed {} + \
          pinhead {}{}{} + others {}",
         mib(Some(used)),
         mib(Some(host.guests_bytes)),
+        match saved >= 1 << 20 {
+            true => format!(" (KSM saves {})", mib(Some(saved))),
+            false => String::new(),
+        },
         mib(Some(host.hypervisors_bytes)),
         mib(Some(host.shared_bytes)),
         mib(host.compressed_bytes),
@@ -322,6 +327,8 @@ mod tests {
         let fitted = table(&answer).fit(80);
         assert_eq!(fitted.hidden, ["VMM", "SHARED", "COMPR", "SWAPPED"]);
         assert!(table(&answer).fit(120).hidden.is_empty());
+        let heads = table(&answer).heads();
+        assert!(heads.contains(&"VCPU%") && !heads.contains(&"CPU%"), "{heads:?}");
     }
 
     #[test]
