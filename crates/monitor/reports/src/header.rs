@@ -82,6 +82,8 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
     seen.retain(|gap| !host.gaps.iter().any(|known| overlaps(known, gap)));
     let plainly = |gap: &Gap| Gap { reason: plain(&gap.reason), ..gap.clone() };
     seen.extend(host.gaps.iter().map(plainly));
+    // Times are shown to the second, so a shorter gap would have no length.
+    seen.retain(|gap| gap.to_ms.saturating_sub(gap.from_ms) >= 1_000);
     seen.sort_by_key(|gap| (gap.from_ms.saturating_sub(gap.to_ms), gap.from_ms));
     (missing_ms, seen)
 }

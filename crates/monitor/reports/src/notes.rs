@@ -162,7 +162,7 @@ fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     });
     if let Some(last) = last.filter(|last| end_of_line(last) == report.to_ms) {
         let length = span_text(last.length_ms);
-        notes.push(format!("The last row covers only {length}: its interval is incomplete."));
+        notes.push(format!("The newest row covers only {length}: its interval is incomplete."));
     }
     notes
 }

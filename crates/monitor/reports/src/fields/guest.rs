@@ -67,7 +67,7 @@ derived! {
             |f| Some(working_set(f)? / MIB);
         "locked_mib", "Lock|MiB", Mib 0, [guest Locked],
             "memory of the guest's process that cannot be swapped out", "mean";
-        "actual_mib", "Actual|MiB", Mib 0, [guest Actual],
+        "actual_mib", "Has|MiB", Mib 0, [guest Actual],
             "memory that the balloon leaves to the guest", "mean";
         "target_mib", "Target|MiB", Mib 0, [guest Target], "target of the guest's balloon", "mean";
         "minimum_mib", "Min|MiB", Mib 0, [guest Minimum],

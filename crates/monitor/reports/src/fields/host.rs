@@ -143,7 +143,7 @@ derived! {
             "private memory of guests",
             "private memory, less hypervisors' memory and KSM's savings; in old recordings, \
              resident memory", |f| part(f, |s| s.guests.own);
-        "guests_actual_mib", "Actual|MiB", Mib 0, [guest Actual],
+        "guests_actual_mib", "Has|MiB", Mib 0, [guest Actual],
             "memory that balloons leave to guests", "sum of all guests, mean",
             |f| Some(f.g(G::Actual)? / MIB);
         "guests_resident_mib", "Resid|MiB", Mib 0,

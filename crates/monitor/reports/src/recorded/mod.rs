@@ -15,7 +15,7 @@ mod place;
 pub use engine::engine;
 pub use error::Error;
 pub use local::{local, processor};
-pub use place::{dir, journal_of, usual_dir, usual_end, usual_journal};
+pub use place::{dir, journal_of, usual_end, usual_journal};
 
 use crate::Needs;
 use model::Gap;

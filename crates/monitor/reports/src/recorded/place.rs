@@ -56,7 +56,7 @@ pub fn journal_of(dir: Option<&Path>) -> PathBuf {
 }
 
 /// Returns the directory in which the manager records by default: next to its journal.
-pub fn usual_dir() -> PathBuf {
+fn usual_dir() -> PathBuf {
     usual_journal().with_file_name("recordings")
 }
 

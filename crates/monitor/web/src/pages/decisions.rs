@@ -148,7 +148,7 @@ pub(crate) fn told_table(
                         th scope="col" class="label" { "Time" }
                         @if has_guest { th scope="col" class="label" { "Guest" } }
                         th scope="col" class="label" { "What" }
-                        th scope="col" { "To MiB" }
+                        th scope="col" { "Target MiB" }
                         th scope="col" class="label" { "Reason and outcome" }
                     } }
                     tbody {

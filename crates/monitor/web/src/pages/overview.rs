@@ -15,7 +15,7 @@ use crate::who::path_of;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use base::natural;
+use base::{counted, natural};
 use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::chart::OWNERS;
@@ -112,11 +112,12 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
             (hidden(&span.pairs()))
             @if !asked.sort.is_empty() { input type="hidden" name="sort" value=(asked.sort); }
             label { "Name or class" input id="filter" name="filter" value=(asked.filter); }
-            span id="shown" role="status" { (rows.len()) " guests" }
+            span id="shown" role="status" { (counted(rows.len() as u64, "guest")) }
         }
         (table(&rows, asked, &span, host, rest == 0))
         @if rest > 0 {
-            p { (rest) " more guests follow in this order. "
+            p { (counted(rest as u64, "more guest"))
+                @if rest == 1 { " follows" } @else { " follow" } " in this order. "
                 a href=(format!("{}&rows=all", address(asked, &span, &asked.sort))) {
                     "Show all guests" } }
         }
