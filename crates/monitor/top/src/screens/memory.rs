@@ -12,18 +12,21 @@ const BESIDE: usize = 78;
 /// Widths of a tier's name and of its other cells.
 const TIER: usize = 16;
 const CELL: usize = 7;
-/// Length of a bar that stands for all of the memory.
+/// Shortest length of a bar that stands for all of the memory.
 const BAR: usize = 14;
+/// Width of a part without its bar, and the distance of the columns.
+const PART: usize = 24;
+const GAP: usize = 4;
 
 /// Uses of memory. Their sum is the total memory.
 const PARTS: [(&str, &str); 16] = [
     ("guests", "guests_mib"),
     ("VMMs", "hypervisors_mib"),
-    ("together", "together_mib"),
+    ("shared", "together_mib"),
     ("pinhead", "manager_mib"),
     ("processes", "processes_mib"),
     ("cache", "cache_mib"),
-    ("shared", "shared_mib"),
+    ("shmem", "shared_mib"),
     ("buffers", "buffers_mib"),
     ("slab", "slab_mib"),
     ("tables", "tables_mib"),
@@ -41,7 +44,9 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
     let half = PARTS.len() / if room.width >= BESIDE { 2 } else { 1 };
-    let text = |(name, id): &(&str, &str)| part(name, sample.host(id), total, room);
+    let columns = PARTS.len() / half;
+    let bar = (room.width.saturating_sub(GAP) / columns).saturating_sub(PART).max(BAR);
+    let text = |(name, id): &(&str, &str)| part(name, sample.host(id), total, bar, room);
     // The left column shows the first half of the parts.
     for (index, left) in PARTS.iter().take(half).enumerate() {
         let right = PARTS.get(index + half).map(text).unwrap_or_default();
@@ -80,13 +85,13 @@ pub(super) fn used(model: &Model, sample: &Sample, rows: usize, room: &Room<'_>)
     graph.lines(rows, room.width.min(MARGIN + HISTORY), room.look)
 }
 
-fn part(name: &str, mib: Option<f64>, total: Option<f64>, room: &Room<'_>) -> String {
+fn part(name: &str, mib: Option<f64>, total: Option<f64>, most: usize, room: &Room<'_>) -> String {
     let total = total.filter(|total| *total > 0.0);
     let share = mib.zip(total).map(|(mib, total)| mib / total);
-    let length = share.map_or(0, |share| (share.clamp(0.0, 1.0) * BAR as f64).round() as usize);
+    let length = share.map_or(0, |share| (share.clamp(0.0, 1.0) * most as f64).round() as usize);
     let bar = if room.look.is_ascii { "#" } else { "█" }.repeat(length);
     let percent = shown(share.map(|share| share * 100.0), 1);
-    format!("{name:<9} {:>6} {percent:>5}% {bar:<BAR$}", size(mib))
+    format!("{name:<9} {:>6} {percent:>5}% {bar:<most$}", size(mib))
 }
 
 /// Returns the tiers, with as many columns as fit.

@@ -127,12 +127,30 @@ pub(super) fn last(row: &manager::control::GuestRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Sample;
     use base::columns;
+    use manager::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps};
+    use model::Interval;
 
     #[test]
     fn name_takes_just_its_columns_with_wide_letters() {
         for text in ["web1", "网页1", "数据库服务器", "🦀🦀🦀🦀🦀"] {
             assert_eq!(columns(&name(text, 9)), 9, "{text}");
         }
+    }
+
+    #[test]
+    fn each_state_of_a_guest_has_its_colour() {
+        let (host, ksm) = (HostRow::default(), KsmRow::default());
+        let ps = Ps { host, ksm, guests: Vec::new() };
+        let sample = Sample::new(Interval::default(), ps, Some(1));
+        let runs = GuestRow { state: GuestRunState::Running, ..GuestRow::default() };
+        let tint = |row: GuestRow| tint(&sample.seen(&row));
+        assert_eq!(tint(runs.clone()), Tint::Runs);
+        assert_eq!(tint(GuestRow { asleep: true, ..runs.clone() }), Tint::Calm);
+        assert_eq!(tint(GuestRow { state: GuestRunState::Parked, ..runs.clone() }), Tint::Parked);
+        assert_eq!(tint(GuestRow { need_bytes: Some(1), ..runs.clone() }), Tint::Short);
+        assert_eq!(tint(GuestRow { state: GuestRunState::Silent, ..runs.clone() }), Tint::Bad);
+        assert_eq!(tint(GuestRow { mode: GuestMode::Pinned, ..runs }), Tint::Usual);
     }
 }
