@@ -328,7 +328,9 @@ impl Daemon {
         let Some(link) = &mut self.link else { return };
         self.scanner.forget();
         let before = link.grants();
-        link.host = Some(welcome);
+        if link.host.replace(welcome).is_none() {
+            self.log.info("A manager of the host is connected");
+        }
         let regained = link.grants() != before;
         self.greet(true);
         self.pacer.set_hosted(welcome.paces, self.clock.ms());
@@ -423,9 +425,8 @@ impl Daemon {
             link.lost();
         }
         self.guest.balloon_is_set(None);
-        self.log.info(format_args!("The host is gone: {why}"));
-        let now = self.clock.ms();
-        self.pacer.set_hosted(false, now);
+        self.log.info(format_args!("The host's manager is gone ({why}); waiting for the next"));
+        self.pacer.set_hosted(false, self.clock.ms());
         // Without a host, only triggers can notice that the guest's CPUs run.
         self.triggers = Triggers::open(&self.root, self.args.pace, None);
     }
@@ -491,8 +492,7 @@ fn extras(link: &Option<Link>, log: &Log) -> Extras {
 }
 
 fn pacer(args: &Args, loaded: &Loaded, link: &Option<Link>, clock: &Clock) -> Pacer {
-    let now = clock.ms();
-    let Loaded { program, .. } = loaded;
+    let (now, program) = (clock.ms(), &loaded.program);
     let mut pacer = Pacer::new(args.pace, program.update, program.intervals, now);
     let paces = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
     pacer.set_hosted(paces && args.pace == Pace::Host, now);

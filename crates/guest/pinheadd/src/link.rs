@@ -223,7 +223,10 @@ impl Pool for Link {
         self.send(&ToHost::PoolRequest(request)).map_err(|source| Error::Write {
             path: self.path.clone(),
             value: format!("a request for {size}"),
-            source,
+            source: match source.kind() {
+                io::ErrorKind::WouldBlock => io::Error::other("no manager of the host reads it"),
+                _ => source,
+            },
         })
     }
 }

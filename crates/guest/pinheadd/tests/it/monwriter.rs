@@ -1,6 +1,5 @@
 //! `pinheadd --monwriter`: the daemon executes the program in the same directory.
 
-use std::fs;
 use std::process::{Command, Output, Stdio};
 
 fn run(words: &[&str]) -> Output {
@@ -33,7 +32,10 @@ fn other_programs_output_is_the_daemons() {
 fn missing_other_program_is_reported_by_the_daemon() {
     let dir = procfs::testing::Tree::create();
     let alone = dir.join("pinheadd");
-    fs::copy(env!("CARGO_BIN_EXE_pinheadd"), &alone).expect("a copy");
+    // Another process makes the copy. A copy that this process has open for writing would be
+    // inherited by the children of other tests, and could not be executed meanwhile.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_pinheadd")).arg(&alone).status();
+    assert!(copied.expect("cp").success());
     let output = Command::new(&alone).args(["--monwriter", "/nowhere/monwriter"]).output();
     let output = output.expect("pinheadd");
     assert!(said(&output).contains("Cannot run pinheadd-monwriter: No such file"), "{output:?}");
