@@ -8,6 +8,10 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 use vm::images;
 
+/// Headings of options.
+const FARM_FILE: &str = "Options for a farm file";
+const IDENTICAL: &str = "Options for identical guests";
+
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -74,7 +78,7 @@ pub struct UpArgs {
     ///
     /// The farm runs in its own process. If this command is ended before the guests are ready, the
     /// farm stops too.
-    #[arg(long, requires = "farm", conflicts_with = "format")]
+    #[arg(long, requires = "farm", conflicts_with = "format", help_heading = FARM_FILE)]
     pub detach: bool,
     /// Check the farm file or the options, print the resulting settings, and exit
     ///
@@ -83,18 +87,19 @@ pub struct UpArgs {
     #[arg(long, conflicts_with_all = ["detach", "seconds"])]
     pub check: bool,
     /// Only the guests of this class; may be given several times
-    #[arg(long, value_name = "CLASS", requires = "farm")]
+    #[arg(long, value_name = "CLASS", requires = "farm", help_heading = FARM_FILE)]
     pub only: Vec<String>,
     /// Number of guests, 1 to 1000
     ///
     /// The guests are named g1, g2 and so on.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = IDENTICAL)]
     pub guests: u32,
     /// Architecture of the guests
-    #[arg(long, value_enum, default_value = "x86_64")]
+    #[arg(long, value_enum, default_value = "x86_64", help_heading = IDENTICAL)]
     pub arch: ArchArg,
     /// Rules file, or name of a preset
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", help_heading = IDENTICAL)]
     pub rules: String,
     /// Exit after this time, such as 90s or 10m; a number alone means seconds
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
@@ -103,21 +108,23 @@ pub struct UpArgs {
     #[arg(long, value_enum, default_value = "table")]
     pub format: UpFormat,
     /// CPUs of each guest, 1 to 64
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(1..=64), help_heading = IDENTICAL)]
     pub cpus: u32,
     /// Memory of each guest, 128M to 64G; a number alone means MiB
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mib(128..=65_536))]
+    #[arg(long, value_name = "SIZE", default_value = "256M",
+        value_parser = mib(128..=65_536), help_heading = IDENTICAL)]
     pub memory: u64,
     /// Sampling pace of the guest daemons
     ///
     /// The paces are those of pinheadd(8).
-    #[arg(long, value_enum, default_value = "host")]
+    #[arg(long, value_enum, default_value = "host", help_heading = IDENTICAL)]
     pub pace: PaceArg,
     /// Start guests without a built-in load
     ///
     /// Otherwise loads alternate: intermittent busy loops in the first guest, filled and freed
     /// memory in the second, none in the third, and so on.
-    #[arg(long)]
+    #[arg(long, help_heading = IDENTICAL)]
     pub idle: bool,
     /// Leave the guests' memory to their own rules
     ///

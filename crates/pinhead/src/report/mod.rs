@@ -25,47 +25,47 @@ pub struct ReportArgs {
     /// Without a name all reports are listed.
     pub name: Option<String>,
     /// Subject of a row
-    #[arg(long, value_enum, default_value = "guest")]
+    #[arg(long, value_enum, default_value = "guest", help_heading = "Rows")]
     pub by: ByArg,
     /// Only guests with a matching name or class, such as 'LNX1*'
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", help_heading = "Rows")]
     pub class: Option<String>,
     /// Only the guest of this name, over time
     ///
     /// Upper and lower case may differ if only one guest has the name.
-    #[arg(long, value_name = "NAME", conflicts_with = "class")]
+    #[arg(long, value_name = "NAME", conflicts_with = "class", help_heading = "Rows")]
     pub guest: Option<String>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
     /// The default is an hour before the end.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Time")]
     pub from: Option<String>,
     /// End time; default: now, or the end of the recordings in --dir
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Time")]
     pub to: Option<String>,
     /// Interval of a row: 1m, 15m, 1h
     ///
     /// The default depends on the length of the time.
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = span, help_heading = "Time")]
     pub interval: Option<String>,
     /// Maximum number of rows, without the sums
     #[arg(long, value_name = "N", default_value_t = 10,
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Rows")]
     pub top: u32,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: ReportFormat,
     /// Directory of recordings instead of the manager's
-    #[arg(long, value_name = "DIR", conflicts_with = "from_prometheus")]
+    #[arg(long, value_name = "DIR", conflicts_with = "from_prometheus", help_heading = "Source")]
     pub dir: Option<PathBuf>,
     /// Read from a Prometheus-compatible metrics server: http://127.0.0.1:8428
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Source")]
     pub from_prometheus: Option<String>,
     /// Only this host of the metrics server
     ///
     /// Recordings do not contain the name of their host. They are shown under this name, instead of
     /// this machine's.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Source")]
     pub host: Option<String>,
     /// Print the meaning, unit and source of each column of the report
     #[arg(long, requires = "name")]
