@@ -60,8 +60,8 @@ pub struct Book {
     /// Time for which the manager could have run since the last heartbeat. Before the first
     /// heartbeat the manager cannot be late.
     beat: Option<Chance>,
-    /// The manager's last message, if it ended in order.
-    done: Option<bool>,
+    /// True if the manager ends in order.
+    is_done: bool,
 }
 
 impl Book {
@@ -81,7 +81,7 @@ impl Book {
             Order::Beat(_) | Order::Manager { .. } => self.beat = Some(Chance::since(now_ms)),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
             Order::Ksm(saved) => self.ksm = saved,
-            Order::Done(done) => self.done = Some(done),
+            Order::Done => self.is_done = true,
         }
     }
 
@@ -96,7 +96,7 @@ impl Book {
         now_ms: u64,
     ) -> Verdict {
         let has_nothing = self.guests.is_empty() && self.parked.is_empty() && self.ksm.is_none();
-        if self.done == Some(true) || (has_ended && has_nothing) {
+        if has_ended && has_nothing {
             return Verdict::Leave;
         }
         if has_ended {
@@ -132,7 +132,7 @@ impl Book {
 
     /// Returns true if the manager has requested the rescue itself, because it ends.
     pub fn is_asked_for(&self) -> bool {
-        self.done.is_some()
+        self.is_done
     }
 }
 
@@ -175,9 +175,6 @@ mod tests {
             "a guest must be resumed"
         );
         book.take(Order::Awake(2), 0);
-        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
-        book.take(Order::Parked(held(2)), 0);
-        book.take(Order::Done(true), 0);
         assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
     }
 

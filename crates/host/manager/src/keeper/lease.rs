@@ -238,7 +238,7 @@ impl Lease {
             self.spawn()?;
         }
         self.fill();
-        self.out.extend(encode(&Order::Done(false)));
+        self.out.extend(encode(&Order::Done));
         let Some((mut child, mut pipe)) = self.keeper.take() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   {"manager":{"pid":7,"start_ticks":9}}  {"guest":{...}}  {"drop":3}  {"beat":12}
-//!   {"parked":{...}}  {"awake":3}  {"reserve":1048576}  {"ksm":[["run","0"]]}  {"done":true}
+//!   {"parked":{...}}  {"awake":3}  {"reserve":1048576}  {"ksm":[["run","0"]]}  "done"
 //! ```
 
 use base::Bytes;
@@ -39,9 +39,8 @@ pub enum Order {
     Reserve(u64),
     /// Settings of KSM to restore. Null if there is nothing to restore.
     Ksm(Option<Saved>),
-    /// The manager ends in order. With `true` the manager has restored everything itself. With
-    /// `false` the keeper must restore the guests as soon as the pipe is closed.
-    Done(bool),
+    /// The manager ends in order. The keeper restores the guests as soon as the pipe is closed.
+    Done,
 }
 
 /// Address of a guest.
@@ -177,7 +176,7 @@ mod tests {
             Order::Reserve(7),
             Order::Ksm(None),
             Order::Ksm(Some(Saved::default())),
-            Order::Done(true),
+            Order::Done,
         ];
         for order in orders {
             let line = encode(&order);
