@@ -256,6 +256,8 @@ mod tests {
         let table = FarmTable { farm, pid: 9, uptime_ms: 5000, guests: guests.into() };
         let text = text(table, &ListingArgs::default(), None);
         let lines: Vec<&str> = text.lines().collect();
+        let heads: Vec<&str> = lines[0].split_ascii_whitespace().collect();
+        assert_eq!(heads[4..8], ["RSS", "PSS", "OF", "VCPU%"], "{text}");
         assert_eq!(
             lines[1],
             "web1             web                 7 up            50     20     96    0.2  \

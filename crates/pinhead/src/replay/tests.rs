@@ -276,6 +276,13 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(text.contains(" The limit is the memory of the host: with one more "), "{text}");
     let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
     assert!((8..=60).contains(&count), "{text}");
+    // At its maximum, g2 has a need that no host can meet.
+    for needy in ["g2", "g*"] {
+        let fit = ["--fit", "--enough", "2m", "--like", needy, "--host", "8 GiB"];
+        let text = simulated(&fit).unwrap();
+        let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
+        assert!(count >= 1, "{needy}: {text}");
+    }
     let gone = directory("fit-gone");
     record_until(&gone, &[], 90);
     let typed = [["--from", from, "--to", to].as_slice(), &fit].concat();

@@ -11,11 +11,13 @@
 use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Run, Watcher};
 use crate::args::{ServiceArgs, UpArgs};
+use crate::tell::own_name;
 use crate::terminal::{fitted, width};
 use crate::{Error, UpError};
 use serde_json::json;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,7 +29,8 @@ pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
     let program = std::env::current_exe().map_err(|e| wrong("Cannot find the program", e))?;
     let path = std::path::absolute(path).map_err(|e| wrong("Cannot find the file", e))?;
     let mut command = Command::new(program);
-    command.arg("farm-service").arg(path);
+    // The farm names this program as the user did.
+    command.arg0(own_name()).arg("farm-service").arg(path);
     for class in &args.only {
         command.arg("--only").arg(class);
     }

@@ -245,7 +245,7 @@ impl Maker<'_> {
     }
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
-        let making = format!("template of {}", class.name);
+        let making = format!("booting the template of {}", class.name);
         self.progress.report(Step::Making { making, permille: None, bytes: None });
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
         let clones = if class.copy { Clones::Copy } else { Clones::Share };

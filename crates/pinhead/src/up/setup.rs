@@ -45,10 +45,7 @@ pub fn prepare(args: &UpArgs, progress: &mut Progress) -> Result<Plan, Error> {
         images.push(built.inspect_err(|_| progress.clear())?);
     }
     progress.clear();
-    show(match is_cached {
-        true => "Guest image: Debian's kernel is cached",
-        false => "Guest image: Debian's kernel was downloaded and cached",
-    });
+    show(image_line(is_cached));
     let accel = probe_kvm(arch);
     let spec = |(number, image): (u32, &Image)| GuestSpec {
         cpus: args.cpus,
@@ -86,4 +83,23 @@ pub fn prepare(args: &UpArgs, progress: &mut Progress) -> Result<Plan, Error> {
         reach: String::new(),
         warning,
     })
+}
+
+/// Returns the line about the guest image. `is_cached` is true if the kernel was not downloaded.
+fn image_line(is_cached: bool) -> &'static str {
+    match is_cached {
+        true => "Guest image: Debian's kernel is cached",
+        false => "Guest image: Debian's kernel was downloaded and cached",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::image_line;
+
+    #[test]
+    fn download_is_told_only_when_there_was_one() {
+        assert_eq!(image_line(true), "Guest image: Debian's kernel is cached");
+        assert_eq!(image_line(false), "Guest image: Debian's kernel was downloaded and cached");
+    }
 }

@@ -61,3 +61,24 @@ fn options_of_the_command_line_match_the_list() {
     assert!(lost.is_empty(), "no longer there: {lost:#?}");
     assert!(new.is_empty(), "not in {}: {new:#?}", kept.display());
 }
+
+#[test]
+fn command_ends_in_silence_when_nobody_reads_its_output() {
+    for args in [
+        &["presets", "default"][..],
+        &["schema"],
+        &["report"],
+        &["names", "presets"],
+        &["completions", "bash"],
+        &["fleet", "--help"],
+        &["help", "exec"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = process::Command::new(env!("CARGO_BIN_EXE_pinhead"));
+        let output = command.args(args).stdout(writer).stderr(process::Stdio::piped());
+        let output = output.output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && error.is_empty(), "{args:?}: {error}");
+    }
+}

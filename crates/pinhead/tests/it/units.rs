@@ -110,6 +110,13 @@ fn finding_13_managers_unit_allows_all_settings() {
 }
 
 #[test]
+fn daemons_unit_starts_in_guests_only() {
+    let unit = Unit::read("packaging/pinheadd.service");
+    assert_eq!(unit.words("ConditionVirtualization"), ["|vm"]);
+    assert_eq!(unit.words("ConditionArchitecture"), ["|s390x"]);
+}
+
+#[test]
 fn finding2_17_managers_unit_spares_its_keeper() {
     let unit = Unit::read("packaging/pinhead-host.service");
     // A keeper without CAP_SYS_RESOURCE has the unit's OOM score.

@@ -350,8 +350,7 @@ fn socket_has_one_manager_and_is_replaced_after_its_death() {
 fn errors_of_the_command_line_explain_what_is_wrong() {
     let dir = Tree::create();
     let path = dir.path().join("host.sock");
-    let soon = Duration::from_millis(50);
-    let asked = |path: &PathBuf| ask(path, &Ask::Ps, soon).unwrap_err();
+    let asked = |path: &PathBuf| ask(path, &Ask::Ps, Duration::from_millis(50)).unwrap_err();
     assert!(matches!(asked(&path), Error::NoManager { .. }));
     let listener = UnixListener::bind(&path).unwrap();
     assert!(matches!(asked(&path), Error::NoAnswer { .. }));
@@ -369,6 +368,7 @@ fn errors_of_the_command_line_explain_what_is_wrong() {
     };
     house.server.answer(asked.client, asked.id, &Err(Failure::new("Not now")), 0);
     assert!(matches!(caller.join().unwrap(), Err(Error::Refused(f)) if f.message == "Not now"));
+    assert!(Error::NoPlace { why: "x".into() }.to_string().ends_with("x, or use --socket PATH"));
 }
 
 /// The limits of SPECIFICATION.md, independent of the constants in the code.

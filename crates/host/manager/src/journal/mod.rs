@@ -201,7 +201,11 @@ mod tests {
         let message = journal.flush().expect("the write fails");
         let row = journal.row();
         assert_eq!(row.waiting, 1);
-        assert!(message.contains(&row.trouble.expect("a reason")), "{message}");
+        let why = row.trouble.expect("a reason");
+        assert!(message.contains(&why) && why.contains("Not a directory"), "{message}");
+        let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = News::Failed(store::Error::File { path: "journal.db".into(), source });
+        assert!(in_words(&full).ends_with(": no storage space"), "{}", in_words(&full));
     }
 
     #[test]

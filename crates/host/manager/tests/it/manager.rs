@@ -12,6 +12,12 @@ use model::GuestField as G;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
 
+/// Returns the guests in the manager's answer to `ps`.
+fn rows(scene: &mut Scene) -> Vec<serde_json::Value> {
+    let answer = scene.ask(&mut scene.client(), r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    answer["ok"]["guests"].as_array().unwrap().clone()
+}
+
 #[test]
 fn host_below_its_set_point_takes_idle_memory_with_a_reason() {
     let mut scene = Scene::new("");
@@ -104,6 +110,26 @@ fn unreachable_guest_is_held_and_other_guests_are_served() {
         scene.decisions("refuses").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
     assert!(fates.contains(&Fate::Refused), "{fates:?}");
     assert!(asked(refuses) < 8, "{} tries of what is refused", asked(refuses));
+}
+
+#[test]
+fn guest_without_balloon_driver_has_the_remedies_in_its_row() {
+    let mut scene = Scene::new("");
+    scene.fake.add(Fake::found("bare", FOUR));
+    scene.run(15_000);
+    let told = rows(&mut scene)[0]["unusable"].to_string();
+    assert!(told.contains("load virtio_balloon") && told.contains("`pinhead set`"), "{told}");
+}
+
+#[test]
+fn guests_are_listed_in_the_order_of_their_numbers() {
+    let mut scene = Scene::new("");
+    for name in ["vm10", "vm2", "vm1"] {
+        scene.fake.add(Fake::found(name, FOUR));
+    }
+    scene.run(1_000);
+    let names: Vec<_> = rows(&mut scene).iter().map(|row| row["name"].clone()).collect();
+    assert_eq!(names, ["vm1", "vm2", "vm10"]);
 }
 
 #[test]
@@ -352,6 +378,8 @@ fn report_h04_attached_balloon_is_used() {
     scene.ask(&mut client, pin);
     scene.run(5_000);
     assert_eq!(scene.fake.targets(), [], "the guest has no balloon");
+    let told = rows(&mut scene)[0]["unusable"].to_string();
+    assert!(told.contains("add a virtio-balloon device"), "{told}");
     scene.fake.emit(Event::Devices(guest, can, None));
     scene.run(5_000);
     assert_eq!(scene.actual(guest), 1024);

@@ -114,6 +114,12 @@ fn what_exec_does(farm: &Farm) {
     let large = farm.run(&["exec", &a1, "--", "seq", "100000"]);
     assert!(large.stdout.ends_with(b"\n99999\n100000\n"));
     assert_eq!(large.stdout.len(), 588_895);
+    // The reader of the output leaves (`| head`), and the command ends with its first write.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut unread = farm.command(&["exec", &a1, "--", "seq", "1000"]);
+    let unread = unread.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!((unread.status.code(), text(&unread.stderr).as_str()), (Some(0), ""));
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
     assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "alive"]), "alive\n");

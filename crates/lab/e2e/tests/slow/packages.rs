@@ -262,6 +262,8 @@ fn the_packaged_up_works(scratch: &Path, packages: &Path) {
         name.starts_with("pinhead_") && name.ends_with(".deb")
     };
     let package = files.into_iter().find(is_host).expect("the host's package");
+    let needed = run(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Depends"));
+    assert!(needed.contains("procps"), "`systemctl reload` runs its kill: {needed}");
     let installed = scratch.join("installed");
     run(Command::new("dpkg-deb").arg("-x").args([&package, &installed]));
     for file in CONTENTS {

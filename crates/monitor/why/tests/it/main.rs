@@ -173,8 +173,7 @@ fn a_time_without_decisions_is_answered_with_other_times() {
     assert_eq!(ask(&journal, &at("web1", "14:08")), format!("earlier: {GROWN}{nothing}"));
     let before = ask(&journal, &at("web1", "2026-11-20 14:08"));
     assert!(before.starts_with("The active policy decided nothing about web1"), "{before}");
-    let shadow = Question { policy: Policy::Shadow, ..args("web1") };
-    let shadow = ask(&journal, &shadow);
+    let shadow = ask(&journal, &Question { policy: Policy::Shadow, ..args("web1") });
     assert!(shadow.ends_with("no decision of the shadow policy about web1.\n"), "{shadow}");
 }
 
@@ -319,6 +318,17 @@ fn holds_at_several_sizes_have_their_range() {
     let held = "web1 was held 3 times from 14:00:00 to 14:00:02, while its size was 94 to 197 MiB:";
     assert!(text.contains(held), "{text}");
     assert_eq!(text.matches("web1").count(), 1, "{text}");
+}
+
+#[test]
+fn size_of_a_line_is_rounded_as_in_its_text() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let hold = Decision { to_bytes: 2266 * MIB / 10, ..decision(START_MS, "hold", 227, 0) };
+    journal.decision(web, &hold).expect("written");
+    let answer = why::answer(&journal, &args("web1"), now()).expect("an answer");
+    let line = &answer.lines()[0];
+    assert_eq!((line.to_mib, line.text.contains("held at 227 MiB")), (Some(227), true));
 }
 
 #[test]
