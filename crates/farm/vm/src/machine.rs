@@ -120,7 +120,7 @@ impl GuestSpec {
         // Each possible port has two queues. The guest's kernel allocates memory for each queue,
         // and each turn of QEMU's loop polls a descriptor for it. The default is 64 ports.
         option("-device", format!("virtio-serial-{bus},id=serial0,max_ports={PORTS}").into());
-        option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
+        option("-device", serial_port("port", wire::PORT, DAEMON_PORT));
         if self.ctl {
             option("-device", serial_port("ctl", "org.pinhead.ctl.0", "ctl-port"));
         }

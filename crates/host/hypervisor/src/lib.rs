@@ -64,6 +64,8 @@ use std::path::PathBuf;
 use base::Bytes;
 use reactor::PollSet;
 
+/// Name of the daemon's port in the guest.
+const PORT_NAME: &str = "org.pinhead.0";
 /// Smallest target of a balloon, because QEMU does not accept a size of 0.
 const BALLOON_MIN: Bytes = Bytes::mib(1);
 

@@ -7,9 +7,6 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::{Capabilities, Pinned};
 
-/// Name of the daemon's port in the guest.
-const PORT_NAME: &str = "org.pinhead.0";
-
 /// Maximum number of XML nodes of a description. A domain with a hundred disks has 5,000.
 const NODES_MAX: u32 = 50_000;
 
@@ -187,7 +184,8 @@ fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
 
 fn is_our_port(channel: &Node<'_, '_>) -> bool {
     child(*channel, "target").is_some_and(|target| {
-        target.attribute("type") == Some("virtio") && target.attribute("name") == Some(PORT_NAME)
+        target.attribute("type") == Some("virtio")
+            && target.attribute("name") == Some(crate::PORT_NAME)
     })
 }
 

@@ -10,7 +10,6 @@ use crate::{Capabilities, Pinned};
 
 /// Maximum number of serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
-const PORT_NAME: &str = "org.pinhead.0";
 /// Parents of devices in QEMU's object tree: of devices with an id, and of devices without an id.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
 /// Prefix of the types of passed-through devices, which can access all guest memory.
@@ -76,7 +75,7 @@ impl DeviceLook {
             (Purpose::StatsThere, Reply::Value(_)) => self.statistics = true,
             (Purpose::PortName(place), Reply::Value(value)) => {
                 if let Some(port) = self.ports.get_mut(place) {
-                    port.is_ours = value.as_str() == Some(PORT_NAME);
+                    port.is_ours = value.as_str() == Some(crate::PORT_NAME);
                 }
             }
             (Purpose::PortChardev(place), Reply::Value(Value::String(label))) => {
