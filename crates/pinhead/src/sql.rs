@@ -41,8 +41,7 @@ pub enum SqlFormat {
 
 /// Writes the query's result to `out`, and returns a remark on the result.
 pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
-    let dir = args.dir.clone().unwrap_or_else(recorded::usual_dir);
-    let sql = Records::open(&dir)?.sql()?;
+    let sql = Records::open(&recorded::dir(args.dir.as_deref())?)?.sql()?;
     let mut printer = Printer::new(args.format, out);
     sql.ask(&args.query, &mut |names: &[String], cells: &[Cell]| printer.row(names, cells))?;
     let cut =
