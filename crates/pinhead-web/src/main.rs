@@ -76,8 +76,8 @@ fn announcement(address: &str, by_token: bool, is_repeated: bool) -> String {
     if by_token {
         let pid = std::process::id();
         text.push_str(&format!(
-            "The token in the address opens the pages once, within ten minutes; \
-             `kill -USR1 {pid}` prints a new address\n"
+            "The token in the address opens the pages once, within ten minutes.\n\
+             `kill -USR1 {pid}` prints a new address.\n"
         ));
     }
     text

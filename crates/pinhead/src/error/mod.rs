@@ -94,7 +94,10 @@ pub enum Error {
     Zvm(#[from] ZvmError),
     #[error("No packages and no disk are called {name}: {hint}")]
     NotCached { name: String, hint: String },
-    #[error("{name} was not found at {beside} or {installed}; build it with `make build`")]
+    #[error(
+        "{name} was not found at {beside} or {installed}. The package pinhead contains it; in a \
+         checkout, run `make build`"
+    )]
     NoProgram { name: &'static str, beside: PathBuf, installed: PathBuf },
     /// The reader of the output closed the pipe early (`| head`), which is no failure.
     #[error("The reader of the output has gone")]

@@ -53,7 +53,10 @@ fn pinhead_web_names_what_makes_the_program_when_it_is_missing() {
     let output = Alone::new("missing").web();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
-        text.contains("/usr/libexec/pinhead/pinhead-web; build it with `make build`"),
+        text.contains(
+            "/usr/libexec/pinhead/pinhead-web. The package pinhead contains it; in a \
+                       checkout, run `make build`"
+        ),
         "{text}"
     );
     assert_eq!(output.status.code(), Some(2));
