@@ -2,7 +2,7 @@
 
 use crate::listing::ListingArgs;
 use crate::terminal::fitted;
-use base::{Column, Table, counted, left, plain, prose, right};
+use base::{Column, MIB, Table, counted, left, plain, prose, right};
 use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
 use model::label;
 use policy::ksm::Phase;
@@ -62,7 +62,8 @@ fn foot(answer: &Ps) -> String {
         out.push_str("no guest was found yet\n");
     }
     host(&mut out, &answer.host);
-    owners(&mut out, &answer.host.owners, answer.ksm.gain_bytes.unwrap_or(0));
+    let in_rows = answer.guests.iter().filter_map(|guest| guest.resident_bytes).sum();
+    owners(&mut out, &answer.host.owners, in_rows);
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
         let _ = writeln!(
@@ -110,9 +111,9 @@ fn own(guest: &GuestRow) -> String {
     if guest.own_measured || guest.own_bytes.is_none() { size } else { format!("~{size}") }
 }
 
-/// Formats the host's memory by owner. Every byte belongs to one owner. Memory saved by KSM is in
-/// the rows of several guests, and exists once.
-fn owners(out: &mut String, host: &OwnersRow, saved: u64) {
+/// Formats the host's memory by owner. Every byte belongs to one owner. A page merged by KSM
+/// exists once, but is in the rows of several guests. `in_rows` is the sum of the rows.
+fn owners(out: &mut String, host: &OwnersRow, in_rows: u64) {
     let Some(used) = host.used_bytes else { return };
     let _ = writeln!(
         out,
@@ -120,9 +121,9 @@ fn owners(out: &mut String, host: &OwnersRow, saved: u64) {
          pinhead {}{}{} + others {}",
         mib(Some(used)),
         mib(Some(host.guests_bytes)),
-        match saved >= 1 << 20 {
-            true => format!(" (KSM saves {})", mib(Some(saved))),
-            false => String::new(),
+        match in_rows.saturating_sub(host.guests_bytes) {
+            0..MIB => String::new(),
+            merged => format!(" (KSM saves {})", mib(Some(merged))),
         },
         mib(Some(host.hypervisors_bytes)),
         mib(Some(host.shared_bytes)),
@@ -251,6 +252,20 @@ pub fn status(answer: &Status, width: Option<usize>) -> String {
 mod tests {
     use super::*;
     use crate::listing::testing::{WIDTHS, Words, check_fits};
+
+    #[test]
+    fn memory_merged_by_ksm_is_named_when_rows_have_more() {
+        let text = |guests_mib: u64| {
+            let mut out = String::new();
+            let used_bytes = Some(900 * MIB);
+            let guests_bytes = guests_mib * MIB;
+            let host = OwnersRow { used_bytes, guests_bytes, ..OwnersRow::default() };
+            owners(&mut out, &host, 176 * MIB);
+            out
+        };
+        assert!(text(95).contains("= guests 95 (KSM saves 81) + "), "{}", text(95));
+        assert!(text(176).contains("= guests 176 + "), "{}", text(176));
+    }
 
     #[test]
     fn report_h13_namesakes_are_shown_with_their_monitors() {
