@@ -61,6 +61,7 @@ fn host_row(view: &View<'_>) -> HostRow {
             huge_pages_bytes: machine.map_or(0, |m| m.huge_pages.0),
             zfs_bytes: apart.0,
             other_bytes: all.zip(known).map(|(all, known)| all.less(known).0),
+            saved_bytes: owners.saved.0,
         }),
         set_point_bytes: plan.set_point.0,
         hysteresis_bytes: plan.hysteresis.0,

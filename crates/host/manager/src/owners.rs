@@ -21,6 +21,8 @@ pub(crate) struct Owners {
     pub manager: Bytes,
     /// Private memory of guests merged by KSM. A shared page counts for each guest.
     merged: Bytes,
+    /// Memory saved by KSM, which is no longer part of `guests`.
+    pub saved: Bytes,
     /// Reported memory of guests without a visible process.
     unseen: Bytes,
 }
@@ -47,7 +49,8 @@ impl Owners {
 
     /// Returns the owners less the memory saved by KSM, because a merged page exists once.
     pub(crate) fn with_saved(self, saved: Bytes) -> Owners {
-        Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
+        let saved = saved.min(self.merged);
+        Owners { guests: self.guests.less(saved), saved, ..self }
     }
 
     /// Returns the owners with invisible guests. `handed_out` is all memory in use on the host.
@@ -101,7 +104,9 @@ mod tests {
         let mib = Bytes::mib;
         let owners = Owners { guests: mib(900), merged: mib(300), ..Owners::default() };
         assert_eq!(owners.with_saved(mib(250)).sum(), mib(650));
+        assert_eq!(owners.with_saved(mib(250)).saved, mib(250));
         assert_eq!(owners.with_saved(mib(5000)).sum(), mib(600));
+        assert_eq!(owners.with_saved(mib(5000)).saved, mib(300));
     }
 
     #[test]

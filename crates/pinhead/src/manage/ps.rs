@@ -62,8 +62,7 @@ fn foot(answer: &Ps) -> String {
         out.push_str("no guest was found yet\n");
     }
     host(&mut out, &answer.host);
-    let in_rows = answer.guests.iter().filter_map(|guest| guest.resident_bytes).sum();
-    owners(&mut out, &answer.host.owners, in_rows);
+    owners(&mut out, &answer.host.owners);
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
         let _ = writeln!(
@@ -112,8 +111,8 @@ fn own(guest: &GuestRow) -> String {
 }
 
 /// Formats the host's memory by owner. Every byte belongs to one owner. A page merged by KSM
-/// exists once, but is in the rows of several guests. `in_rows` is the sum of the rows.
-fn owners(out: &mut String, host: &OwnersRow, in_rows: u64) {
+/// exists once, but is in the rows of several guests.
+fn owners(out: &mut String, host: &OwnersRow) {
     let Some(used) = host.used_bytes else { return };
     let _ = writeln!(
         out,
@@ -121,9 +120,9 @@ fn owners(out: &mut String, host: &OwnersRow, in_rows: u64) {
          pinhead {}{}{} + others {}",
         mib(Some(used)),
         mib(Some(host.guests_bytes)),
-        match in_rows.saturating_sub(host.guests_bytes) {
+        match host.saved_bytes {
             0..MIB => String::new(),
-            merged => format!(" (KSM saves {})", mib(Some(merged))),
+            saved => format!(" (KSM saves {})", mib(Some(saved))),
         },
         mib(Some(host.hypervisors_bytes)),
         mib(Some(host.shared_bytes)),
@@ -254,17 +253,17 @@ mod tests {
     use crate::listing::testing::{WIDTHS, Words, check_fits};
 
     #[test]
-    fn memory_merged_by_ksm_is_named_when_rows_have_more() {
-        let text = |guests_mib: u64| {
+    fn memory_saved_by_ksm_is_named_beside_the_guests() {
+        let text = |guests_mib: u64, saved_mib: u64| {
             let mut out = String::new();
             let used_bytes = Some(900 * MIB);
-            let guests_bytes = guests_mib * MIB;
-            let host = OwnersRow { used_bytes, guests_bytes, ..OwnersRow::default() };
-            owners(&mut out, &host, 176 * MIB);
+            let (guests_bytes, saved_bytes) = (guests_mib * MIB, saved_mib * MIB);
+            let host = OwnersRow { used_bytes, guests_bytes, saved_bytes, ..OwnersRow::default() };
+            owners(&mut out, &host);
             out
         };
-        assert!(text(95).contains("= guests 95 (KSM saves 81) + "), "{}", text(95));
-        assert!(text(176).contains("= guests 176 + "), "{}", text(176));
+        assert!(text(95, 81).contains("= guests 95 (KSM saves 81) + "), "{}", text(95, 81));
+        assert!(text(176, 0).contains("= guests 176 + "), "{}", text(176, 0));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Owners of the host's memory. Each byte counts once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
-    /// Memory in use, which is the sum of the following fields. Used memory that counts as
-    /// available is included: shared memory of guests in files, and ZFS's shrinkable cache.
+    /// Memory in use, which is the sum of the fields from `guests_bytes` to `other_bytes`. Used
+    /// memory that counts as available is included: shared memory of guests in files, and ZFS's
+    /// shrinkable cache.
     pub used_bytes: Option<u64>,
     /// Memory of guests, without shared memory.
     pub guests_bytes: u64,
@@ -26,6 +27,10 @@ pub struct OwnersRow {
     pub zfs_bytes: u64,
     /// All other memory in use.
     pub other_bytes: Option<u64>,
+    /// Memory of guests that KSM saves. The rows of the guests contain this memory, and
+    /// `guests_bytes` does not.
+    #[serde(default)]
+    pub saved_bytes: u64,
 }
 
 /// Memory of the host.
