@@ -233,19 +233,21 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Faul
         while !is_left.load(Ordering::Relaxed) && slices.next().transpose()?.is_some() {}
         Ok(())
     };
-    match process.map_or(Ok(()), take) {
+    let Some(process) = process else { return Ok(()) };
+    outcome(take(process), &fs::read("/proc/meminfo").unwrap_or_default())
+}
+
+/// Returns the reason why memory stays after a page-out on a host with this /proc/meminfo.
+fn outcome(done: Result<(), PageOutError>, meminfo: &[u8]) -> Result<(), Fault> {
+    match done {
         // Only pages of files have left the memory.
-        Ok(()) if process.is_some() && !has_swap(&meminfo()) => Err(Fault::NoSwap),
+        Ok(()) if !has_swap(meminfo) => Err(Fault::NoSwap),
         Err(error @ PageOutError::Refused(_)) => Err(Fault::of(error)),
         Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
 }
 
-fn meminfo() -> Vec<u8> {
-    fs::read("/proc/meminfo").unwrap_or_default()
-}
-
-/// Returns false if the host's /proc/meminfo names no swap, to which memory could be paged out.
+/// Returns false if the host's /proc/meminfo has no swap, to which memory could be paged out.
 fn has_swap(meminfo: &[u8]) -> bool {
     value_of(meminfo, "SwapTotal") != Some(0)
 }
@@ -330,9 +332,13 @@ mod tests {
 
     #[test]
     fn memory_stays_when_host_has_no_swap() {
-        assert!(!has_swap(b"MemTotal: 8 kB\nSwapTotal:       0 kB\nSwapFree: 0 kB\n"));
+        let none = b"MemTotal: 8 kB\nSwapTotal:       0 kB\nSwapFree: 0 kB\n";
+        assert!(!has_swap(none));
         assert!(has_swap(b"SwapTotal: 1048572 kB\nSwapFree: 0 kB\n"));
         assert!(has_swap(b""), "unknown");
+        assert!(matches!(outcome(Ok(()), none), Err(Fault::NoSwap)));
+        assert!(outcome(Ok(()), b"").is_ok());
+        assert!(outcome(Err(PageOutError::Gone), none).is_ok(), "no memory is left to stay");
     }
 
     #[test]
