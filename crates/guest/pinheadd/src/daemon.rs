@@ -329,7 +329,7 @@ impl Daemon {
         self.scanner.forget();
         let before = link.grants();
         if link.host.replace(welcome).is_none() {
-            self.log.info("A manager of the host is connected");
+            self.log.info("The host's manager is connected");
         }
         let regained = link.grants() != before;
         self.greet(true);

@@ -224,7 +224,9 @@ impl Pool for Link {
             path: self.path.clone(),
             value: format!("a request for {size}"),
             source: match source.kind() {
-                io::ErrorKind::WouldBlock => io::Error::other("no manager of the host reads it"),
+                io::ErrorKind::WouldBlock => {
+                    io::Error::other("the host's manager does not read it")
+                }
                 _ => source,
             },
         })
@@ -286,6 +288,13 @@ mod tests {
         link.settle();
         assert_eq!(heard(&mut host), [ToHost::Bye, refused("no such file")]);
         assert_eq!(wait(&link), sys::Ready::default(), "no answer is kept, no room is polled for");
+    }
+
+    #[test]
+    fn request_to_full_port_is_refused_with_the_cause() {
+        let (mut link, _host) = full_port();
+        let error = base::chain(&link.request(Pages(7)).unwrap_err());
+        assert!(error.ends_with("the host's manager does not read it"), "{error}");
     }
 
     #[test]

@@ -116,6 +116,9 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
     let is_there = wait_until(PATIENCE, || status(&up)["pid"].as_u64() == Some(host_pid));
     assert!(is_there.is_some(), "{:#}", status(&up));
     has(&mut up, None, "a host at the same socket has the guests", FULL);
+    let log = text(&up.inside(&["logs", "g1"]).output().expect("it runs").stdout);
+    let gone = log.split_once("The host's manager is gone").expect(&log);
+    assert!(gone.1.contains("The host's manager is connected"), "{log}");
     host.end();
     has(&mut up, None, "its own manager has the guests again", FULL);
 
