@@ -105,6 +105,11 @@ mod tests {
         let mut command = crate::cli::command();
         command.build();
         check(&mut command, "pinhead");
+        let mut help = |name| command.find_subcommand_mut(name).unwrap().render_help().to_string();
+        let (up, report) = (help("up"), help("report"));
+        assert!(up.contains("\nOptions for a farm file:\n"), "{up}");
+        assert!(up.contains("\nOptions for identical guests:\n"), "{up}");
+        assert!(["Rows", "Time", "Source"].iter().all(|of| report.contains(&format!("\n{of}:\n"))));
     }
 
     #[test]

@@ -109,3 +109,14 @@ impl Bytes {
         Pages(self.0 / PAGE_BYTES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_mib_is_the_nearest() {
+        let all = [0, MIB / 2 - 1, MIB / 2, 2266 * MIB / 10, u64::MAX];
+        assert_eq!(all.map(|bytes| Bytes(bytes).nearest_mib()), [0, 0, 1, 227, u64::MAX >> 20]);
+    }
+}

@@ -54,8 +54,8 @@ fn pinhead_web_names_what_makes_the_program_when_it_is_missing() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
         text.contains(
-            "/usr/libexec/pinhead/pinhead-web. The package pinhead contains it; in a \
-                       checkout, run `make build`"
+            "/usr/libexec/pinhead/pinhead-web. The package pinhead contains it; in a checkout, \
+             run `make build`"
         ),
         "{text}"
     );

@@ -82,6 +82,7 @@ pub trait Sink: Send {
 pub struct Live {
     /// The newest moment.
     pub moment: Arc<Moment>,
+    /// Start of the interval.
     before: Arc<Moment>,
     processes: Arc<Reported>,
     /// Duration of the last round without the sink, in microseconds.
@@ -92,8 +93,8 @@ pub struct Live {
 type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 impl Live {
-    /// Returns the activity between the two newest moments. Processes are reported less often, so
-    /// their values cover the time between their last two reports.
+    /// Returns the activity until the newest moment, over half a second at least. Processes are
+    /// reported less often, so their values cover the time between their last two reports.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval::between(&self.before, &self.moment);
         interval.processes.clone_from(&self.processes);

@@ -1,7 +1,7 @@
 //! Sums that must hold for any recording: random intervals with missing fields.
 
 use model::{
-    Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
+    Field, Gap, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
     ProcessName, Row,
 };
 use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
@@ -391,4 +391,19 @@ fn an_interval_before_the_first_guest_tells_nothing_of_guests() {
         assert_eq!(covered[0], 0, "{name}: {covered:?}");
         assert!(covered[1..].iter().all(|covered_ms| *covered_ms > 0), "{name}: {covered:?}");
     }
+}
+
+#[test]
+fn incomplete_newest_row_is_named_and_no_gap_without_length() {
+    let mut host = testing::day(2, 3);
+    let last = host.intervals.last_mut().expect("a minute");
+    (last.length_ms, last.host.covered_ms) = (17_000, 17_000);
+    let gap = |from_ms: i64, to_ms: i64| Gap { from_ms, to_ms, reason: "restart".into() };
+    let from_ms = host.intervals[0].from_ms;
+    host.gaps = vec![gap(from_ms, from_ms + 300), gap(from_ms + 2_000, from_ms + 35_000)];
+    let report = report("MAIN", &[host], By::Guest);
+    let newest = "The newest row covers only 17 s: its interval is incomplete.";
+    assert!(report.notes.iter().any(|note| note == newest), "{:?}", report.notes);
+    let starts: Vec<i64> = report.hosts[0].gaps.iter().map(|gap| gap.from_ms).collect();
+    assert!(starts.contains(&(from_ms + 2_000)) && !starts.contains(&from_ms), "{starts:?}");
 }

@@ -221,6 +221,15 @@ fn a_page_of_many_guests_shows_the_busiest_and_links_to_all() {
 }
 
 #[test]
+fn single_guest_is_counted_in_the_singular() {
+    for (guests, words) in [(1, ">1 guest<"), (251, "1 more guest follows in this order")] {
+        let server = start_recorded(guests);
+        let body = page(&server, "/", &server.enter());
+        assert!(body.contains(words), "{guests}: {body}");
+    }
+}
+
+#[test]
 fn suggested_commands_fit_the_sources_of_the_guests() {
     let server = start(false);
     let body = page(&server, "/tune", &server.enter());
